@@ -101,6 +101,25 @@ TEST(Explain, StepsInABlockAreNotParallel) {
   EXPECT_EQ(forward["in_order"][0]["in_block"], true);
 }
 
+/// Two iterations at once, many times: a block does them sooner than kernels start.
+TEST(Explain, ManySmallStepsAreNoLaunches) {
+  const auto swings = [] {
+    ProgramBuilder p("swings");
+    auto t = p.size("t");
+    auto x = p.inout<float>("x", {2});
+    for (auto s : p.loop("s", t)) {
+      (void)s;
+      auto next = p.local<float>("next", {2});
+      for (auto k : p.loop("k", 2)) next(k) = tanh(x(1 - k));
+      for (auto k : p.loop("k1", 2)) x(k) = next(k);
+    }
+    return p.build();
+  };
+  const CliResult json =
+      run_cli({{"swings", "", swings, {{"t", 100000}}}}, {"explain", "swings", "--target", "cuda", "--json", "-"});
+  EXPECT_LT(ordered_json::parse(json.out)["programs"][0]["microseconds"].get<double>(), 150000) << json.err;
+}
+
 TEST(Explain, ThreeIterationsAreTooFewForAMachine) {
   const std::vector<ProgramEntry> entries = {{"rows_of_steps", "", rows_of_steps, {{"b", 3}, {"t", 5000}, {"m", 800}}}};
   const CliResult text = run_cli(entries, {"explain", "rows_of_steps"});

@@ -31,6 +31,12 @@ double CriticalPath::ns_of(const Stmt& part) {
   return inside(inside, 0);
 }
 
+double CriticalPath::ns_in_one_block(const Stmt& s) {
+  steps_.clear();
+  inside_ = 0;
+  return path(s, machine_.block_threads);
+}
+
 std::vector<BlockSteps> CriticalPath::steps() const {
   std::vector<BlockSteps> sorted = steps_;
   std::stable_sort(sorted.begin(), sorted.end(), [](const BlockSteps& a, const BlockSteps& b) { return a.ns > b.ns; });

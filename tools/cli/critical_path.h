@@ -29,6 +29,8 @@ class CriticalPath {
 
   /// Of one iteration of `part`, whose iterations run at once.
   double ns_of(const ir::Stmt& part);
+  /// Of all of `s`, by one block.
+  double ns_in_one_block(const ir::Stmt& s);
   /// The outermost loops of steps in the last part, the longest first.
   std::vector<BlockSteps> steps() const;
 

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace loopgrad::cli {
 namespace {
@@ -20,6 +21,8 @@ using ir::Allocate, ir::Array, ir::Block, ir::Contraction, ir::For, ir::If, ir::
 using transforms::Machine;
 
 const Arrays no_inputs;
+
+constexpr double kMostLaunches = 4096;  // of small kernels in a row
 
 /// What one part takes, of all runs so far.
 struct PartCost {
@@ -113,13 +116,32 @@ class PartFinder {
     if (!rest_ && !found_.contains_part(s)) return sum;
     if (const auto* n = s.as<Block>()) return costs_of_block(*n);
     if (const auto* n = s.as<Allocate>()) return costs_of(n->body);
-    if (const auto* n = s.as<For>()) return counter_.over<PartCosts>(*n, [&] { return costs_of(n->body); });
+    if (const auto* n = s.as<For>()) return costs_of_steps(s, *n);
     if (const auto* n = s.as<While>()) sum.add(costs_of(n->body), counter_.trips_of(*n));
     if (const auto* n = s.as<If>()) {
       const auto shares = counter_.shares_of(*n).value_or(std::pair(1.0, 0.0));
       if (shares.first > 0) sum.add(costs_of(n->then_body), shares.first);
       if (shares.second > 0) sum.add(costs_of(n->else_body), shares.second);
     }
+    return sum;
+  }
+
+  /// What the host of a GPU does not launch so often, a block does by itself (map_to_gpu.cpp).
+  PartCosts costs_of_steps(const Stmt& s, const For& loop) {
+    const double trips = std::max(1.0, counter_.trips_of(loop));
+    const double around = std::exchange(trips_around_, trips_around_ * trips);
+    PartCosts sum = counter_.over<PartCosts>(loop, [&] { return costs_of(loop.body); });
+    trips_around_ = around;
+    if (!machine_.is_gpu() || around * trips <= kMostLaunches) return sum;
+    double all = 0, at_once = 1;
+    for (const auto& [part, cost] : sum.parts) {
+      all += cost.microseconds;
+      at_once = std::max(at_once, cost.runs > 0 ? cost.parallel / cost.runs : 1);
+    }
+    if (at_once > machine_.threads / 16) return sum;
+    const double most = 1e-3 * path_.ns_in_one_block(s) + machine_.start_us;
+    if (all > most)
+      for (auto& [part, cost] : sum.parts) cost.microseconds *= most / all;
     return sum;
   }
 
@@ -296,6 +318,7 @@ class PartFinder {
   WorkCounter counter_;
   CriticalPath path_;
   std::map<const ir::StmtNode*, BlockSteps> waited_for_;  // by kernels that take as long as the steps of a block
+  double trips_around_ = 1;                               // of the loops of steps around what is looked at
   const ir::StmtNode* rest_ = nullptr;                    // the loop whose statements count now
   std::map<const ir::StmtNode*, std::vector<Array>> outside_;
   ProgramParts result_;
