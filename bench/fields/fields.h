@@ -50,6 +50,12 @@ std::vector<Field> extrema();        // that are kept with what belongs to them
 std::vector<Field> signals();        // sound, radio, ultrasound
 std::vector<Field> trades();         // power, water, money, stocks
 std::vector<Field> molecules();      // crystals, proteins, reactions
+std::vector<Field> attentions();     // sequence models: chunks, sinks, pages, experts
+std::vector<Field> renders();        // Gaussians, surfaces, triangles, planes
+std::vector<Field> graphs();         // of types, triangles, sets, walks
+std::vector<Field> bodies();         // fluids, contacts, constraints, atoms
+std::vector<Field> multigrids();     // levels, implicit steps, spectra, sweeps
+std::vector<Field> inference();      // chains, smoothers, trees of words
 std::vector<Field> all_fields();
 
 /// A line for each of these and of the built-in programs (or only those named): bytes and number of the arrays that its

@@ -336,11 +336,12 @@ std::vector<Field> particles() {
 std::vector<Field> all_fields() {
   std::vector<Field> all;
   for (auto part :
-       {learning(),      sequences(), solvers(),   particles(), mixed(),       assorted(),  ragged(),    finding(),
-        bands(),         models(),    steps(),     routing(),   fluxes(),      rollouts(),  rows(),      strides(),
-        meetings(),      waves(),     estimates(), contacts(),  pictures(),    reactions(), shapes(),    circuits(),
-        structures(),    tables(),    scores(),    borders(),   vectorisers(), packing(),   livermore(), polyhedra(),
-        heterogeneous(), miniapps(),  extrema(),   signals(),   trades(),      molecules()})
+       {learning(),      sequences(), solvers(),    particles(), mixed(),       assorted(),  ragged(),     finding(),
+        bands(),         models(),    steps(),      routing(),   fluxes(),      rollouts(),  rows(),       strides(),
+        meetings(),      waves(),     estimates(),  contacts(),  pictures(),    reactions(), shapes(),     circuits(),
+        structures(),    tables(),    scores(),     borders(),   vectorisers(), packing(),   livermore(),  polyhedra(),
+        heterogeneous(), miniapps(),  extrema(),    signals(),   trades(),      molecules(), attentions(), renders(),
+        graphs(),        bodies(),    multigrids(), inference()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }
