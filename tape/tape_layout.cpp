@@ -35,6 +35,23 @@ bool moves_contiguously(const Stmt& s, const ir::Symbol& lane, const ir::Symbol&
   return result;
 }
 
+/// Whether data choose an element that `s` touches: then a CPU takes its iterations one by one.
+bool is_chosen_by_data(const Stmt& s) {
+  bool result = false;
+  const auto look = [&](const std::vector<Expr>& indices) {
+    result |= std::any_of(indices.begin(), indices.end(), ir::has_load);
+  };
+  ir::walk(
+      s,
+      [&](const Stmt& child) {
+        if (stored_array(child)) look(stored_indices(child));
+      },
+      [&](const Expr& e) {
+        if (const auto* load = e.as<ir::Load>()) look(load->indices);
+      });
+  return result;
+}
+
 constexpr std::int64_t widest_border = 4;
 
 /// extent - upper, where that is a number at sight.
@@ -69,10 +86,13 @@ bool TapePlan::is_sequential(const Stmt& loop) const {
 /// The dimensions of a tape in the order of its loops, but for one case: when the innermost loop must run in sequence
 /// while a loop around it need not and moves through contiguous memory, that one becomes the last dimension. Then both
 /// sweeps can take many of its iterations side by side, as lanes or threads that touch neighbouring elements.
-std::vector<Stmt> TapePlan::in_layout(std::vector<Stmt> loops) const {
+/// `for_lanes_only`: what one iteration writes and reads again lies better in the order of the loops where a CPU finds
+/// no lanes.
+std::vector<Stmt> TapePlan::in_layout(std::vector<Stmt> loops, bool for_lanes_only) const {
   if (loops.size() < 2 || loops.back().kind() != ir::Kind::For || !is_sequential(loops.back())) return loops;
   for (std::size_t k = loops.size() - 1; k-- > 0;) {
     if (loops[k].kind() != ir::Kind::For || is_sequential(loops[k])) continue;
+    if (for_lanes_only && is_chosen_by_data(loops[k])) break;
     if (moves_contiguously(loops.back(), iterator_of(loops[k]), iterator_of(loops.back())))
       std::rotate(loops.begin() + static_cast<std::ptrdiff_t>(k), loops.begin() + static_cast<std::ptrdiff_t>(k) + 1,
                   loops.end());

@@ -159,7 +159,7 @@ class TapePlan {
                                      const ir::Expr& guard);
 
   bool is_sequential(const ir::Stmt& loop) const;
-  std::vector<ir::Stmt> in_layout(std::vector<ir::Stmt> loops) const;
+  std::vector<ir::Stmt> in_layout(std::vector<ir::Stmt> loops, bool for_lanes_only = false) const;
   bool is_laid_out_like_array(const ir::Stmt& writer, const std::vector<ir::Stmt>& loops) const;
   ir::Array new_writer_tape(const ir::Stmt& writer);
   std::vector<ir::Expr> writer_tape_index(const ir::Stmt& writer, const ir::Substitution& at = {}) const;

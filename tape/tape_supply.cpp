@@ -121,8 +121,9 @@ const KeptArray* TapePlan::keep(const Array& array) {
   const auto known = additions_.kept.find(array);
   if (known != additions_.kept.end()) return &known->second;
   const Stmt& allocation = sites_.allocation(array);
-  const std::vector<Stmt> loops = extents_.dimensions(site_of(allocation).loops);
+  std::vector<Stmt> loops = extents_.dimensions(site_of(allocation).loops);
   if (!can_index(loops)) return nullptr;
+  if (array->shape.empty()) loops = in_layout(std::move(loops), true);
   const auto inner_shape = largest_shape(array);
   if (!inner_shape) return nullptr;
   const Array tape = new_tape(array->name + "_kept", array->type, loops, *inner_shape, array->location);

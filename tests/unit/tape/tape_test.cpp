@@ -40,6 +40,29 @@ TEST(Tape, LanesOfAParallelLoopAreNeighboursOnTheTape) {
   EXPECT_NE(forward_text(gradient).find("v_tape[l, i] = v"), std::string::npos) << forward_text(gradient);
 }
 
+/// A step's own numbers as well; where data choose what is read, a CPU has no lanes, and each iteration its own row.
+TEST(Tape, NumbersOfAStepLieBesideThoseOfOtherLanes) {
+  for (const bool by_data : {false, true}) {
+    ProgramBuilder p("decays");
+    auto n = p.size("n"), m = p.size("m");
+    auto b = p.input<float>("b", {m, n}), x = p.input<float>("x", {n});
+    auto which = p.input<int>("which", {n});
+    auto y = p.output<float>("y", {m, n});
+    p.in_range(which, 0, n);
+    for (auto i : p.loop("i", n)) {
+      auto v = p.scalar<float>("v", 0.0f);
+      for (auto l : p.loop("l", m)) {
+        auto kept = p.let("kept", exp(b(l, i) * v));
+        p.save(kept);
+        v = kept * v + (by_data ? x(which(i)) : x(i));
+        y(l, i) = v * v;
+      }
+    }
+    const std::string text = forward_text(differentiate(p.build(), {.wrt = {"x", "b"}}));
+    EXPECT_NE(text.find(by_data ? "kept_kept[i, l] = kept" : "kept_kept[l, i] = kept"), std::string::npos) << text;
+  }
+}
+
 TEST(Tape, RowsThatMemoryHoldsInOnePieceStayRowsOnTheTape) {
   Gradient gradient = differentiate(chain(true), {.wrt = {"x", "a"}});
   EXPECT_NE(forward_text(gradient).find("v_tape[i, l] = v"), std::string::npos) << forward_text(gradient);
