@@ -81,15 +81,10 @@ bool TapePlan::covers(std::set<ir::Symbol> sizes, const Stmt& s) const {
   return found;
 }
 
-/// Where a copy would have to be made; null where there is no such place, or the backward sweep would not have the
-/// read's index without a tape.
+/// Where a copy would have to be made; null where there is no such place.
 Stmt TapePlan::place_of_copy(const ir::Load& load, const Stmt& site) {
   const Stmt at = sites_.steady_from(load.array, site);
   if (!at || !can_index(extents_.dimensions(site_of(at).loops)) || !largest_shape(load.array)) return {};
-  for (const Expr& index : load.indices) {
-    int budget = longest_recomputation;
-    if (!without_tape(index, site, budget)) return {};
-  }
   return goes_through_as_many(load.array, at) && can_be_copied(load.array, at) ? at : Stmt();
 }
 

@@ -105,12 +105,13 @@ bool ValuePlan::is_final_at(const ir::Load& load, const Stmt& site) const {
 /// Whether the place of the read matters to the sweep, so that its indices are needed as well.
 bool ValuePlan::mark_needed(const ValueRead& read) {
   const std::vector<int> all = values_of(read);
-  bool placed = true;
-  for (const int value : all) {
-    values_[static_cast<std::size_t>(value)].needed = true;
-    placed &= static_cast<bool>(values_[static_cast<std::size_t>(value)].local);
-  }
-  return placed;
+  for (const int value : all) values_[static_cast<std::size_t>(value)].needed = true;
+  return is_placed(all);
+}
+
+bool ValuePlan::is_placed(const std::vector<int>& values) const {
+  return std::all_of(values.begin(), values.end(),
+                     [&](int value) { return static_cast<bool>(values_[static_cast<std::size_t>(value)].local); });
 }
 
 void ValuePlan::need(const Expr& e, const Stmt& site, bool decides) {
@@ -187,9 +188,15 @@ int ValuePlan::saved_value(const ir::Load& load, const Storage& storage, bool de
   const int value = make(runs);
   here.emplace_back(storage.read, value);
   if (!storage.whole) return value;
-  const int whole = whole_value(load.array, storage.whole);
+  std::vector<int> operands = {whole_value(load.array, storage.whole)};
+  for (const Expr& index : storage.read.as<ir::Load>()->indices)
+    for_each_read(index, true, [&](const Expr& chosen, bool) {
+      const std::vector<int> where_to_look = values_of({chosen, where, true});
+      operands.insert(operands.end(), where_to_look.begin(), where_to_look.end());
+      return is_placed(where_to_look);
+    });
   Value& self = values_[static_cast<std::size_t>(value)];
-  self.operands = {whole};
+  self.operands = std::move(operands);
   const bool by_data = std::any_of(load.indices.begin(), load.indices.end(), ir::has_load);
   self.price_again = price_of_saved_read * (by_data ? 1 : reads_by_sizes) * runs;
   return value;

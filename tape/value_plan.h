@@ -111,6 +111,7 @@ class ValuePlan {
   int saved_value(const ir::Load& load, const Storage& storage, bool decides);
   int whole_value(const ir::Array& array, const ir::Stmt& at);
   bool mark_needed(const ValueRead& read);
+  bool is_placed(const std::vector<int>& values) const;
   int add(Value value, bool decides);
   int local_value(const ir::Array& local, bool decides);
   bool are_in_order(const std::vector<ValueRead>& reads) const;

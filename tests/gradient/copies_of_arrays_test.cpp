@@ -53,6 +53,45 @@ TEST(CopiesOfArrays, StepsThatReadFewElementsCopyNone) {
   }
 }
 
+/// Neighbours that a list holds which each step makes anew: their places are saved, and all that was there is copied.
+TEST(CopiesOfArrays, ListsThatStepsMakeAnewLeadIntoThem) {
+  ProgramBuilder p("neighbours");
+  auto n = p.size("n"), most = p.size("most"), steps = p.size("steps");
+  auto strength = p.input<double>("strength", {n});
+  auto x = p.inout<double>("x", {n, 2});
+  auto list = p.local<int>("list", {n, most}), count = p.local<int>("count", {n});
+  auto f = p.local<double>("f", {n, 2});
+  for (auto s : p.loop("s", steps)) {
+    (void)s;
+    for (auto i : p.loop("i", n)) {
+      count(i) = 0;
+      for (auto j : p.loop("j", n))
+        p.when(j != i && abs(x(i, 0) - x(j, 0)) < 0.6 && count(i) < most, [&] {
+          list(i, count(i)) = cast<int>(j);
+          count(i) += 1;
+        });
+    }
+    for (auto i : p.loop("i", n)) {
+      for (auto k : p.loop("k", 2)) f(i, k) = 0.0;
+      for (auto e : p.loop("e", most))
+        p.when(e < count(i), [&] {
+          auto j = p.let("j", list(i, e));
+          auto dx = p.let("dx", x(i, 0) - x(j, 0)), dy = p.let("dy", x(i, 1) - x(j, 1));
+          auto push = p.let("push", strength(j) / (0.3 + dx * dx + dy * dy));
+          f(i, 0) += push * dx;
+          f(i, 1) += push * dy;
+        });
+    }
+    for (auto [i, k] : p.loop({"i", n}, {"k", 2})) x(i, k) += 0.1 * f(i, k);
+  }
+  const Program program = p.build();
+  const std::string forward = differentiate(program, {}).forward.str();
+  EXPECT_NE(forward.find("x_tape[steps, n, 2]\n"), std::string::npos) << forward;
+  EXPECT_EQ(forward.find("f64 x_tape[steps, n, most]"), std::string::npos) << forward;
+  EXPECT_TRUE(
+      gradient_is_right(program, {.sizes = {{"n", 5}, {"most", 3}, {"steps", 2}}, .values = {}, .options = {}}));
+}
+
 /// Extrema of different elements of one array, and a sum: which operand was taken is seen from what they are at last.
 TEST(CopiesOfArrays, ExtremaInOneArrayNeedNoTape) {
   ProgramBuilder p("range");
