@@ -5,6 +5,7 @@
 #include "transforms/map/cpu/loop_work.h"
 #include "transforms/map/cpu/vector_lanes.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace loopgrad::transforms {
@@ -287,6 +288,22 @@ TEST(ShareLoops, TheOutermostParallelLoopWhereItPays) {
     )",
               "i: threads: the outermost parallel loop; equal shares; where there are 20000 operations or more, else "
               "without a region");
+}
+
+/// In a loop in order, too: a second text of them would take compilers longer than entering a region takes.
+TEST(ShareLoops, ManyStatementsAreNotWrittenTwice) {
+  for (const int statements : {64, 65}) {
+    std::string body;
+    for (int k = 0; k < statements; ++k) body += "\n        y[i] = y[i]*2";
+    const std::string threads =
+        fmt::format(" (threads) (pays from 20000 at {}){}", 3 * statements, statements > 64 ? "" : " (or alone)");
+    expect_pass("share_loops", R"(
+    program p(n)
+      inout f32 y[n]
+    )",
+                "\n    for t in 0..3:\n      parallel for i in 0..n:" + body + "\n    ",
+                "\n    for t in 0..3:\n      parallel for i in 0..n" + threads + ":" + body + "\n    ");
+  }
 }
 
 TEST(ShareLoops, NestsTogetherAndInSmallSharesWhereWorkDiffers) {

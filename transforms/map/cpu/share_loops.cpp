@@ -85,6 +85,15 @@ Expr work_to_ask_for(const ir::Program& program, const For& n, int together) {
   return known && *known >= least_parallel_work ? Expr() : work;
 }
 
+/// Whether a text for one thread beside that for many is worth having: many statements take longer than to enter a
+/// region, and compilers more than twice as long for two of them.
+bool is_written_twice(const For& n) {
+  constexpr int most_statements = 64;
+  int statements = 0;
+  walk_stmts(n.body, [&](const Stmt& s) { statements += s.kind() == Kind::Assign || s.kind() == Kind::Reduce; });
+  return statements <= most_statements;
+}
+
 class Sharer final : public Rewriter {
  public:
   Sharer(const ir::Program& program, Report& report) : program_(program), report_(report) {}
@@ -112,7 +121,7 @@ class Sharer final : public Rewriter {
       run.together = left_together_ = collapsible(n);
       work = work_to_ask_for(program_, n, run.together);
       if (work) run.least_work = least_parallel_work;
-      run.or_alone = work && steps_ > 0;
+      run.or_alone = work && steps_ > 0 && is_written_twice(n);
       say(n, run);
     }
     // Loops that are shared out together are one loop, which is in no lanes.
