@@ -182,7 +182,8 @@ void compare(const std::string& what, const Case& c, const std::vector<Probe>& p
 
 std::map<std::string, GradientExecutable> compiled;  // by program, variant, precision and threads
 
-const GradientExecutable& executable(const Case& c, Variant variant, bool f64, Target target, int threads) {
+const GradientExecutable& executable(const Case& c, Variant variant, bool f64, Target target, int threads,
+                                     bool gpu_mapped = false) {
   if (target == Target::Cuda) threads = 1;  // one program for all
   const std::string key =
       fmt::format("{} {} {} {} {}", c.program.name(), name_of(variant), f64, name_of(target), threads);
@@ -191,7 +192,10 @@ const GradientExecutable& executable(const Case& c, Variant variant, bool f64, T
     it = compiled
              .emplace(key, compile_gradient(
                                f64 ? c.promoted : c.program, {.wrt = c.wrt, .of = c.of, .variant = variant},
-                               {.target = target, .checked = target == Target::Interpreter, .threads = threads}))
+                               {.target = target,
+                                .checked = target == Target::Interpreter,
+                                .gpu_mapped = gpu_mapped,
+                                .threads = threads}))
              .first;
   return it->second;
 }
@@ -202,8 +206,9 @@ void check_variant(const Case& c, const std::vector<Probe>& probes, Variant vari
   const Target target = options.target == "cuda" ? Target::Cuda : Target::OpenMP;
   const auto name = [&](const char* on) { return fmt::format("{} {}", on, where); };
   compare(name("interpreter"), c, probes,
-          run_gradient(c, executable(c, variant, true, Target::Interpreter, 1), true, Target::Interpreter), 1e-5,
-          verdict);
+          run_gradient(c, executable(c, variant, true, Target::Interpreter, 1, target == Target::Cuda), true,
+                       Target::Interpreter),
+          1e-5, verdict);
   if (options.interpreted) return;
   compare(name("compiled f64"), c, probes, run_gradient(c, executable(c, variant, true, target, 2), true, target), 1e-5,
           verdict);
