@@ -33,6 +33,9 @@ fuzz::SessionOptions session_options(const Options& options, std::string& remark
     session.axes.left_out_passes &= axis != "left-out-passes";
     session.axes.users_shapes &= axis != "users-shapes";
     session.axes.changing_state &= axis != "changing-state";
+    session.axes.places &= axis != "places";
+    session.axes.expected_sizes &= axis != "expected-sizes";
+    session.axes.common_names &= axis != "common-names";
   }
   session.interrupted = [] { return fuzz::Interruption::signal() != 0; };
   if (options.target != Target::Cuda) return session;

@@ -133,7 +133,10 @@ FuzzOptions checked_fuzz(const Raw& raw) {
                                                   {"false-facts", "false-facts"},
                                                   {"left-out-passes", "left-out-passes"},
                                                   {"users-shapes", "users-shapes"},
-                                                  {"changing-state", "changing-state"}}));
+                                                  {"changing-state", "changing-state"},
+                                                  {"places", "places"},
+                                                  {"expected-sizes", "expected-sizes"},
+                                                  {"common-names", "common-names"}}));
   return options;
 }
 
@@ -294,7 +297,8 @@ std::optional<Options> parse(int argc, char** argv, const std::vector<ProgramEnt
       sub.add_option("--compiled", raw.compiled, "percent of the programs that are also compiled and run");
       sub.add_option(
              "--without", raw.without,
-             "leave out: rounded-control, same-bits, false-facts, left-out-passes, users-shapes, changing-state")
+             "leave out: rounded-control, same-bits, false-facts, left-out-passes, users-shapes, changing-state, "
+             "places, expected-sizes, common-names")
           ->delimiter(',');
       sub.add_option("--features", raw.features, "write a table of the features that were reached to this file");
       sub.add_flag("--keep-going", raw.keep_going, "go on after a mismatch");

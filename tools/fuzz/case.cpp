@@ -106,6 +106,7 @@ std::string describe(const Case& c) {
     text += fmt::format("{} = {}{}\n", name, value, two ? fmt::format(" ({} when compiled)", medium->second) : "");
   }
   for (const auto& [name, owner] : c.shared) text += fmt::format("'{}' has the memory of '{}'\n", name, owner);
+  for (const auto& [name, value] : c.expected) text += fmt::format("expected: {} = {}\n", name, value);
   if (!c.left_out.empty()) text += fmt::format("passes left out: {}\n", fmt::join(c.left_out, ","));
   return text + c.program.str();
 }

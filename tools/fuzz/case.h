@@ -30,6 +30,7 @@ struct Case {
   std::map<std::string, std::string> shared;      // an array that is given the memory of another one
   std::set<std::string> traits;                   // what the program was written from, for the table of features
   std::set<std::string> left_out = {};            // passes that lowered forms go without, as by LOOPGRAD_SKIP
+  Sizes expected = {};                            // sizes that these are made for, as by `expected_sizes`
 };
 
 /// Arrays by name.

@@ -1,6 +1,7 @@
 #include "tools/fuzz/check.h"
 
 #include "dsl/ir/visit.h"
+#include "tools/fuzz/check_plan.h"
 #include "tools/fuzz/derivative_modes.h"
 #include "tools/fuzz/false_facts.h"
 #include "tools/fuzz/reference.h"
@@ -19,46 +20,6 @@ namespace loopgrad::fuzz {
 namespace {
 
 using transforms::SumMode;
-
-/// What is done with a program, drawn from its seed: that the analyses of all forms take most of the time is why one
-/// program does not get them all.
-struct Plan {
-  explicit Plan(std::uint64_t seed, bool everything) {
-    tools::Random random(seed * 7 + 5);
-    const auto chance = [&](std::int64_t percent) { return random.below(100) < percent || everything; };
-    primal_cpu = chance(40);
-    primal_gpu = chance(30);
-    primal_atomic = chance(15);
-    cpu = chance(60);
-    gpu = chance(35);
-    atomic = chance(25);
-    atomic_lowered = chance(50);
-    schedule = chance(12);
-    schedule_backward = random.below(2) == 0;
-    false_fact = chance(30);
-    twice = chance(8);
-    // Drawn apart, so that what was drawn before they were there stays as it is.
-    tools::Random modes(seed * 17 + 9);
-    const auto mode = [&](std::int64_t percent) { return modes.below(100) < percent || everything; };
-    tangent_cpu = mode(20);
-    tangent_gpu = mode(15);
-    at_once = mode(20);
-    at_once_form = modes.below(3);
-    budget = mode(25);
-    budget_form = modes.below(3);
-    budget_bytes = std::int64_t{1} << modes.below(13);
-    bounded_cpu = mode(15);
-    bounded_gpu = mode(25);
-    broken_promise = mode(60);
-    accumulated = mode(20);
-    accumulated_form = everything ? 0 : modes.below(3);
-  }
-  bool primal_cpu, primal_gpu, primal_atomic, cpu, gpu, atomic, atomic_lowered;
-  bool schedule, schedule_backward, false_fact, twice;
-  bool tangent_cpu, tangent_gpu, at_once, budget, bounded_cpu, bounded_gpu;
-  bool broken_promise, accumulated;
-  std::int64_t accumulated_form, at_once_form, budget_form, budget_bytes;
-};
 
 /// Programs that are larger are not differentiated twice: it would take minutes.
 constexpr std::int64_t most_statements_twice = 60;
@@ -162,12 +123,14 @@ class Checker {
       tried("check: " + stage_);
       note_left_out(form);
       Arrays arrays = copy_of(reference_.inputs());
-      run(formed(case_.program.ir(), form, case_.sizes, {.mode = mode, .skip = case_.left_out}), arrays, case_.sizes,
-          {.seed = case_.seed + 7});
+      transforms::LowerOptions options = lowering();
+      options.mode = mode;
+      run(formed(case_.program.ir(), form, case_.sizes, options), arrays, case_.sizes, {.seed = case_.seed + 7});
       reference_.expect_outputs(arrays);
     };
     if (plan_.primal_cpu) one(SumMode::Restructured, Form::Cpu, "restructured for a CPU");
     if (plan_.primal_gpu) one(SumMode::Restructured, Form::Gpu, "restructured for a GPU");
+    if (plan_.wide_gpu) one(SumMode::Restructured, Form::WideGpu, "restructured for a wide GPU");
     if (plan_.primal_atomic) {
       one(SumMode::Atomic, Form::Cpu, "atomic for a CPU");
       one(SumMode::Atomic, Form::Gpu, "atomic for a GPU");
@@ -182,38 +145,33 @@ class Checker {
     stage_ = fmt::format("primal{}, every index looked at", label(form));
     tried("check: " + stage_);
     note_left_out(form);
-    const ir::Program program = formed(case_.program.ir(), form, case_.sizes,
-                                       {.bounded = transforms::Bounded::Accesses, .skip = case_.left_out});
+    transforms::LowerOptions options = lowering();
+    options.bounded = transforms::Bounded::Accesses;
+    const ir::Program program = formed(case_.program.ir(), form, case_.sizes, options);
     Arrays arrays = copy_of(reference_.inputs());
-    std::vector<std::string> records;
-    for (const ir::Array& array : program.arrays) {
-      if (ir::find_array(case_.program.ir(), array->name)) continue;
-      records.push_back(array->name);
-      HostArray& record =
-          arrays.emplace(array->name, HostArray(ScalarType::I64, backend::shape_of(array, {}))).first->second;
-      for (std::int64_t i = 0; i < record.size(); ++i) record.set(i, double(transforms::nothing_recorded));
-    }
-    run(program, arrays, case_.sizes, {.seed = case_.seed + 7});
+    run_noting(program, case_.program.ir(), arrays, case_.sizes, {.seed = case_.seed + 7});
     reference_.expect_outputs(arrays);
-    for (const std::string& name : records)
-      for (std::int64_t i = 0; name.starts_with("indices") && i < arrays.at(name).size(); ++i)
-        if (arrays.at(name).get(i) != double(transforms::nothing_recorded))
-          throw Disagreement(fmt::format("'{}[{}]' notes an index that is inside of its array", name, i));
   }
 
   void scheduled_primal() {
     stage_ = "schedule of the primal";
-    const RandomSchedule random = random_schedule(case_.program, case_.seed, 10);
+    const Form form = plan_.schedule_form;
+    const RandomSchedule random =
+        random_schedule(case_.program, case_.seed, 10, on_machine(form, case_.sizes, lowering()));
     if (random.refused > 0) tried("schedule: a refused step");
     if (random.schedule.empty()) return;
     note_steps(random.schedule);
-    stage_ = "primal with the schedule " + random.schedule.str();
-    note_left_out(Form::Cpu);
+    stage_ = fmt::format("primal{} with the schedule {}", label(form), random.schedule.str());
+    tried(fmt::format("check: a schedule of a program{}", label(form)));
+    note_left_out(form);
+    transforms::LowerOptions options = lowering();
+    options.schedule = random.schedule;
     Arrays arrays = copy_of(reference_.inputs());
-    run(formed(case_.program.ir(), Form::Cpu, case_.sizes, {.schedule = random.schedule, .skip = case_.left_out}),
-        arrays, case_.sizes, {.seed = case_.seed + 7});
+    run(formed(case_.program.ir(), form, case_.sizes, options), arrays, case_.sizes, {.seed = case_.seed + 7});
     reference_.expect_outputs(arrays);
   }
+
+  transforms::LowerOptions lowering() const { return {.expected_sizes = case_.expected, .skip = case_.left_out}; }
 
   /// Those that the target has.
   void note_left_out(Form form) {
@@ -227,7 +185,13 @@ class Checker {
   /// Runs a gradient without the passes that the program goes without.
   void gradient_run(const Gradient& gradient, GradientRun how) {
     for (const Form form : how.forms) note_left_out(form);
-    how.left_out = case_.left_out;
+    how.lowering = lowering();
+    // As they are compiled where nobody trusts indices. Steps of a schedule are for loops without notes.
+    const bool has_schedule = !how.forward_schedule.empty() || !how.backward_schedule.empty();
+    if (plan_.bounded_gradient && how.kept == GradientRun::Kept::Nothing && !has_schedule) {
+      tried("check: a gradient whose writes are looked after");
+      how.lowering.bounded = transforms::Bounded::Writes;
+    }
     check_gradient(reference_, gradient, how, case_.seed, stage_);
   }
 
@@ -298,19 +262,19 @@ class Checker {
       stage_ = fmt::format("tangent{}", label(form));
       tried("check: " + stage_);
       note_left_out(form);
-      check_tangent(reference_, {form, case_.left_out, case_.seed + 19});
+      check_tangent(reference_, {form, lowering(), case_.seed + 19});
     };
     if (plan_.tangent_cpu) tangent_for(Form::Cpu);
     if (plan_.tangent_gpu) tangent_for(Form::Gpu);
     constexpr Form all[] = {Form::AsWritten, Form::Cpu, Form::Gpu};
     if (plan_.accumulated && !is_late()) {
-      const ModeRun how{all[plan_.accumulated_form], case_.left_out, case_.seed + 29};
+      const ModeRun how{all[plan_.accumulated_form], lowering(), case_.seed + 29};
       note_left_out(how.form);
       stage_ = fmt::format("accumulated gradient{}", label(how.form));
       if (check_accumulated(reference_, how)) tried("check: " + stage_);
     }
     if (!plan_.at_once || is_late() || has_rule_) return;  // one direction at a time
-    const ModeRun how{all[plan_.at_once_form], case_.left_out, case_.seed + 23};
+    const ModeRun how{all[plan_.at_once_form], lowering(), case_.seed + 23};
     note_left_out(how.form);
     stage_ = fmt::format("tangents at once{}", label(how.form));
     tried("check: " + stage_);
@@ -324,24 +288,24 @@ class Checker {
     std::vector<Form> result = {Form::AsWritten};
     if (plan_.cpu) result.push_back(Form::Cpu);
     if (plan_.gpu) result.push_back(Form::Gpu);
+    if (plan_.wide_gpu) result.push_back(Form::WideGpu);
     return result;
-  }
-
-  static const char* label(Form form) {
-    return form == Form::AsWritten ? ", not lowered" : form == Form::Cpu ? " for a CPU" : " for a GPU";
   }
 
   void scheduled_gradient(const Gradient& gradient) {
     stage_ = "schedule of the backward program";
-    const RandomSchedule forward = random_schedule(gradient.forward, case_.seed, 5);
-    const RandomSchedule backward = random_schedule(gradient.backward, case_.seed + 1, 8);
+    const Form form = plan_.schedule_form;
+    const Sizes sizes = all_sizes(gradient, reference_.inputs(), case_.sizes, {});
+    const transforms::LowerOptions options = on_machine(form, sizes, lowering());
+    const RandomSchedule forward = random_schedule(gradient.forward, case_.seed, 5, options);
+    const RandomSchedule backward = random_schedule(gradient.backward, case_.seed + 1, 8, options);
     if (forward.refused + backward.refused > 0) tried("schedule: a refused step");
     note_steps(forward.schedule);
     note_steps(backward.schedule);
-    tried("check: a schedule of a gradient");
+    tried(fmt::format("check: a schedule of a gradient{}", label(form)));
     stage_ = fmt::format("schedules {} and {}: ", forward.schedule.str(), backward.schedule.str());
     gradient_run(gradient, {.variant = Variant::Restructured,
-                            .forms = {Form::Cpu},
+                            .forms = {form},
                             .forward_schedule = forward.schedule,
                             .backward_schedule = backward.schedule});
   }

@@ -49,7 +49,8 @@ Gradient primal_only(const Program& program) {
 
 class CompiledCase {
  public:
-  CompiledCase(Case c, const CompiledOptions& options) : case_(std::move(c)), options_(options) {
+  CompiledCase(const Case& c, const CompiledOptions& options)
+      : case_(at_medium_sizes(c)), small_(c.sizes), options_(options) {
     outcome.unfinished = true;
   }
 
@@ -76,9 +77,11 @@ class CompiledCase {
       if (atomic) add("atomic", differentiated(Variant::Atomic), number, target, {3});
       if (with_schedule) {
         stage = "compiled: schedule";
+        const transforms::LowerOptions lowered = {.expected_sizes = case_.expected};
         add(scheduled, gradient, number, target, {2});
-        ways_.back().options.schedule = random_schedule(gradient.forward, case_.seed, 4).schedule;
-        ways_.back().options.backward_schedule = random_schedule(gradient.backward, case_.seed + 1, 6).schedule;
+        ways_.back().options.schedule = random_schedule(gradient.forward, case_.seed, 4, lowered).schedule;
+        ways_.back().options.backward_schedule =
+            random_schedule(gradient.backward, case_.seed + 1, 6, lowered).schedule;
       }
       add_broken_promise(number, target);
     } catch (const DifferentiationError& error) {
@@ -120,7 +123,10 @@ class CompiledCase {
       }
       if (target == Target::Cuda && way.name == "restructured")
         expect_same_bits(*first, run_way(way, 0, target, reference_->inputs()), "changes from run to run");
-      if (way.name == "restructured") expect_same_again(way, target, *first);
+      if (way.name == "restructured") {
+        expect_same_again(way, target, *first);
+        expect_others_right(way, target, *first);
+      }
       note(way, target);
     }
     if (options_.axes.false_facts_compiled) false_fact(target);
@@ -235,7 +241,24 @@ class CompiledCase {
                        "changes when index arrays are versioned");
   }
 
-  Arrays run_way(const Way& way, int threads, Target target, const Arrays& inputs, Versioned* kept = nullptr) const {
+  /// Other arrays, and fewer elements, in between: whatever an earlier run has left is not theirs.
+  void expect_others_right(const Way& way, Target target, const Arrays& due) {
+    outcome.tried.insert("compiled: other arrays and sizes in between");
+    for (const Sizes* sizes : {&case_.sizes, &small_}) {
+      stage = way.name + (sizes == &case_.sizes ? ": other arrays" : ": other sizes");
+      Case other = case_;
+      other.seed += 1;
+      other.sizes = *sizes;
+      NativeReference reference(other, gradient_options(case_), outcome.refusal.empty());
+      reference.expect(run_way(way, 2, target, reference.inputs(), nullptr, sizes), {});
+    }
+    stage = way.name + ": after other arrays and sizes";
+    expect_same_bits(due, run_way(way, 2, target, reference_->inputs()), "changes after a run of others");
+  }
+
+  Arrays run_way(const Way& way, int threads, Target target, const Arrays& inputs, Versioned* kept = nullptr,
+                 const Sizes* other_sizes = nullptr) const {
+    const Sizes& sizes = other_sizes ? *other_sizes : case_.sizes;
     const Device device = target == Target::Cuda ? Device::Cuda : Device::Host;
     std::map<std::string, GuardedArray> memory;
     std::map<const void*, std::string> owners;
@@ -250,7 +273,7 @@ class CompiledCase {
           HostArray initial =
               known != inputs.end()
                   ? known->second
-                  : HostArray(array->type, backend::shape_of(array, values_of(case_.program.ir(), case_.sizes)));
+                  : HostArray(array->type, backend::shape_of(array, values_of(case_.program.ir(), sizes)));
           if (known == inputs.end()) std::memset(initial.data(), 0x5A, static_cast<std::size_t>(initial.bytes()));
           const auto [owner, is_new] = owners.try_emplace(initial.data(), name);
           owner_of[name] = owner->second;
@@ -266,8 +289,8 @@ class CompiledCase {
       return result;
     };
     omp_set_num_threads(std::max(1, threads));
-    way.executable->forward(arguments(way.gradient.forward.ir()), case_.sizes);
-    way.executable->backward(arguments(way.gradient.backward.ir()), case_.sizes);
+    way.executable->forward(arguments(way.gradient.forward.ir()), sizes);
+    way.executable->backward(arguments(way.gradient.backward.ir()), sizes);
     if (target == Target::Cuda) cuda_synchronize();
     Arrays result;
     for (const auto& [name, owner] : owner_of) result.emplace(name, memory.at(owner).contents(name));
@@ -318,6 +341,7 @@ class CompiledCase {
   }
 
   const Case case_;
+  const Sizes small_;
   const CompiledOptions options_;
   std::vector<Way> ways_;
   std::optional<NativeReference> reference_;
@@ -406,7 +430,7 @@ bool check_on(Target target, std::vector<CompiledCase>& all, const CompiledWatch
 std::vector<Outcome> check_compiled(const std::vector<Case>& cases, const CompiledOptions& options,
                                     const CompiledWatch& watch) {
   std::vector<CompiledCase> all;
-  for (const Case& c : cases) all.emplace_back(at_medium_sizes(c), options);
+  for (const Case& c : cases) all.emplace_back(c, options);
   if (check_on(Target::OpenMP, all, watch) && options.device) check_on(Target::Cuda, all, watch);
   std::vector<Outcome> outcomes;
   for (CompiledCase& c : all) outcomes.push_back(std::move(c.outcome));

@@ -37,7 +37,7 @@ HostArray one_of(const HostArray& all, std::int64_t q, double scale = 1) {
 }
 
 ir::Program formed_for(const ir::Program& program, const ModeRun& how, const Sizes& sizes) {
-  return formed(program, how.form, sizes, {.skip = how.left_out});
+  return formed(program, how.form, sizes, how.lowering);
 }
 
 /// Of a program, the derivatives of the primal's arrays: `d_x` is one where there is an `x`, unlike a tape of some `d`.

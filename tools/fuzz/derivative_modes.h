@@ -7,8 +7,8 @@ namespace loopgrad::fuzz {
 
 struct ModeRun {
   Form form = Form::AsWritten;
-  std::set<std::string> left_out = {};  // passes
-  std::uint64_t seed = 1;               // of the order of parallel iterations
+  transforms::LowerOptions lowering = {};
+  std::uint64_t seed = 1;  // of the order of parallel iterations
 };
 
 /// The lowered tangent program along a few of the reference's directions, of which there must be some. These throw

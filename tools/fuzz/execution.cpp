@@ -7,6 +7,8 @@
 
 #include <loopgrad/error.h>
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 namespace loopgrad::fuzz {
@@ -63,6 +65,26 @@ void run(const ir::Program& program, Arrays& arrays, const Sizes& sizes, const I
   backend::interpret(program, binding, {.f64 = how.f64, .checked = how.checked, .seed = how.seed}, stack);
 }
 
+void run_noting(const ir::Program& program, const ir::Program& written, Arrays& arrays, const Sizes& sizes,
+                const Interpretation& how, backend::ValueStack* stack) {
+  std::vector<std::string> records;
+  for (const ir::Array& array : program.arrays) {
+    if (ir::find_array(written, array->name)) continue;
+    records.push_back(array->name);
+    HostArray& record =
+        arrays.emplace(array->name, HostArray(ScalarType::I64, backend::shape_of(array, {}))).first->second;
+    for (std::int64_t i = 0; i < record.size(); ++i) record.set(i, double(transforms::nothing_recorded));
+  }
+  run(program, arrays, sizes, how, stack);
+  for (const std::string& name : records) {
+    const HostArray record = arrays.at(name);
+    arrays.erase(name);  // another program has its own of that name
+    for (std::int64_t i = 0; name.starts_with("indices") && i < record.size(); ++i)
+      if (record.get(i) != double(transforms::nothing_recorded))
+        throw Disagreement(fmt::format("'{}[{}]' notes an index that is inside of its array", name, i));
+  }
+}
+
 Sizes all_sizes(const Gradient& gradient, const Arrays& inputs, const Sizes& sizes, const Interpretation& how) {
   Sizes all = sizes;
   const ir::Program& sizing = gradient.sizing.ir();
@@ -75,26 +97,46 @@ Sizes all_sizes(const Gradient& gradient, const Arrays& inputs, const Sizes& siz
   return all;
 }
 
+const char* label(Form form) {
+  switch (form) {
+    case Form::AsWritten: return ", not lowered";
+    case Form::Cpu: return " for a CPU";
+    case Form::Gpu: return " for a GPU";
+    case Form::WideGpu: return " for a wide GPU";
+  }
+  return "";
+}
+
+transforms::LowerOptions on_machine(Form form, const Sizes& sizes, transforms::LowerOptions options) {
+  if (form != Form::Cpu) options.machine = transforms::gpu_machine();
+  transforms::Machine& machine = options.machine;
+  machine.least_scanned = machine.least_piece = 2;
+  if (form == Form::Cpu) return options;
+  machine.enough_threads = 4;
+  machine.scan_tile = 32;
+  options.threads_per_block = 32;
+  if (form == Form::WideGpu) {
+    machine.enough_threads = 2 * 1024;  // more than a size that nobody states
+    machine.block_threads = 1;
+  }
+  // Half of them sort slowly, where sums are in whole numbers wherever they can be.
+  std::int64_t all_sizes = 0;
+  for (const auto& [name, size] : sizes) all_sizes += size;
+  if (all_sizes % 2 != 0) machine.ns_per_sorted_key = 1e12;
+  return options;
+}
+
 ir::Program formed(const ir::Program& program, Form form, const Sizes& sizes, transforms::LowerOptions options) {
   Report report;
   if (form == Form::AsWritten) return program;
+  options = on_machine(form, sizes, std::move(options));
   // A schedule names the loops that the passes before it make.
   for (const transforms::Pass& pass : transforms::passes(options)) {
     if (options.schedule.empty() || pass.name == std::string("apply_schedule")) break;
     options.skip.erase(pass.name);
   }
-  if (form != Form::Cpu) options.machine = transforms::gpu_machine();
-  options.machine.least_scanned = options.machine.least_piece = 2;
-  if (form == Form::Cpu) return transforms::lower_for(program, options, report).program;
-  // A device that a few threads fill, so that small programs are mapped as large ones are.
-  options.machine.enough_threads = 4;
-  options.machine.scan_tile = 32;
-  // And half of them on one that sorts slowly, where sums are in whole numbers wherever they can be.
-  std::int64_t all_sizes = 0;
-  for (const auto& [name, size] : sizes) all_sizes += size;
-  if (all_sizes % 2 != 0) options.machine.ns_per_sorted_key = 1e12;
-  options.threads_per_block = 32;
   const ir::Program mapped = transforms::lower_for(program, options, report).program;
+  if (form == Form::Cpu) return mapped;
   // What a GPU needs beyond the program must not fail, but for what is refused at the user's line.
   try {
     backend::emit_cuda({mapped});

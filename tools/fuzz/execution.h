@@ -38,14 +38,29 @@ struct Interpretation {
 void run(const ir::Program& program, Arrays& arrays, const Sizes& sizes, const Interpretation& how,
          backend::ValueStack* stack = nullptr);
 
+/// Runs a program that looks after indices and so has arrays that `written` has not, which notes what is wrong: nothing
+/// must be.
+void run_noting(const ir::Program& program, const ir::Program& written, Arrays& arrays, const Sizes& sizes,
+                const Interpretation& how, backend::ValueStack* stack = nullptr);
+
 /// `sizes` and those that the sizing program of a gradient computes.
 Sizes all_sizes(const Gradient& gradient, const Arrays& inputs, const Sizes& sizes, const Interpretation& how);
 
 /// What is executed: the program as the user or `differentiate` wrote it, or as a backend gets it.
-enum class Form { AsWritten, Cpu, Gpu };
+enum class Form {
+  AsWritten,
+  Cpu,
+  Gpu,      // that a few threads fill, so that small programs are mapped as large ones are
+  WideGpu,  // that hardly anything fills, least of all by blocks, so that loops over steps are taken apart
+};
 
-/// Of `options`, the machine is that of the form: a GPU has few threads, so that small programs are mapped as large
-/// ones are, and the CUDA text must be emitted, too.
+/// " for a CPU" and the like.
+const char* label(Form form);
+
+/// `options` with the machine of a lowered form.
+transforms::LowerOptions on_machine(Form form, const Sizes& sizes, transforms::LowerOptions options);
+
+/// Of `options`, the machine is that of the form. Of a GPU's the CUDA text must be emitted, too.
 ir::Program formed(const ir::Program& program, Form form, const Sizes& sizes, transforms::LowerOptions options);
 
 /// The program under another name.

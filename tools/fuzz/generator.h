@@ -22,6 +22,12 @@ struct Axes {
   /// In half of the programs integers go from step to step and decide on indices, branches and bounds; values are read
   /// that a trip before or a branch has left; rows, masks and loops change while they are in use.
   bool changing_state = true;
+  /// Places that the program gives out by counters or chooses in each step, rows that data choose, parts of rows.
+  bool places = true;
+  /// Some programs are lowered with sizes that are expected of them, true or not.
+  bool expected_sizes = true;
+  /// In some programs locals have names that others have as well.
+  bool common_names = true;
 };
 
 /// The program of a seed: the same for ever on every machine. It mixes random nests (overwrites, in-place updates,
@@ -30,6 +36,13 @@ struct Axes {
 /// buffers, recurrences, CSR loops with and without the fact, bounded while loops, compaction, argmax, products of
 /// matrices, stencils, integer results, scalars carried through loops. All element types, ranks to four, true facts.
 Case generate(std::uint64_t seed, const Axes& axes = {});
+
+/// In a fifth of the seeds: locals with the names of arguments, sizes, loops, other locals, or such as gradients and
+/// passes give.
+Program with_common_names(const Program& program, std::uint64_t seed);
+
+/// Sizes that a third of the seeds expect of their program, be they true or not; none for the others.
+Sizes sizes_to_expect(std::uint64_t seed, const ir::Program& program);
 
 /// The passes that the program of a seed goes without: none for most seeds, few for some, a third for the others. Those
 /// that are required are never among them. Whether a pass is, does not depend on which others there are.

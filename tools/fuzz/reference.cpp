@@ -186,26 +186,26 @@ void check_gradient(const Reference& reference, const Gradient& gradient, const 
                           const Sizes& sizes, std::uint64_t own_seed, backend::ValueStack& stack) {
     Sizes all = sizes;
     if (keeps) all["stale"] = 2;
-    const ir::Program lowered = formed(program.ir(), form, all,
-                                       {.mode = backend::sum_mode(how.variant),
-                                        .orders = keeps ? transforms::Orders::Compared : transforms::Orders::Computed,
-                                        .schedule = schedule,
-                                        .skip = how.left_out});
+    transforms::LowerOptions options = how.lowering;
+    options.mode = backend::sum_mode(how.variant);
+    options.orders = keeps ? transforms::Orders::Compared : transforms::Orders::Computed;
+    options.schedule = schedule;
+    const ir::Program lowered = formed(program.ir(), form, all, options);
     if (lowered.sizes.size() > program.ir().sizes.size())
       return run_twice(lowered, program.ir(), how.kept, arrays, sizes, own_seed);
-    run(lowered, arrays, sizes, {.seed = own_seed}, &stack);
+    run_noting(lowered, program.ir(), arrays, sizes, {.seed = own_seed}, &stack);
   };
   const std::string variant = name_of(how.variant), before = stage;
   stage = fmt::format("{}{}: sizing", before, variant);
   const Sizes sizes = all_sizes(gradient, reference.inputs(), reference.sizes(), {});
   for (const Form form : how.forms) {
-    const char* const label = form == Form::AsWritten ? "" : form == Form::Cpu ? ", for a CPU" : ", for a GPU";
+    const std::string which = form == Form::AsWritten ? "" : std::string(",") + label(form);
     backend::ValueStack stack;
     Arrays arrays = copy_of(reference.inputs());
-    stage = fmt::format("{}{}: forward{}", before, variant, label);
+    stage = fmt::format("{}{}: forward{}", before, variant, which);
     run_as(gradient.forward, form, how.forward_schedule, arrays, sizes, seed + 13, stack);
     reference.expect_outputs(arrays);
-    stage = fmt::format("{}{}: backward{}", before, variant, label);
+    stage = fmt::format("{}{}: backward{}", before, variant, which);
     for (const auto& [name, array] : reference.incoming()) arrays[name] = copy_of(array);
     run_as(gradient.backward, form, how.backward_schedule, arrays, sizes, seed + 17, stack);
     if (!stack.entries.empty()) throw Disagreement("values are left on the stack");

@@ -55,12 +55,12 @@ class Reference {
 };
 
 /// Differentiates and runs forward and backward program in each of the forms; `stage` says what is going on.
-/// Schedules, and passes that are left out, are for the lowered forms.
+/// Schedules, and what is asked of the lowering, are for the lowered forms.
 struct GradientRun {
   Variant variant = Variant::Restructured;
   std::vector<Form> forms = {Form::AsWritten};
   Schedule forward_schedule = {}, backward_schedule = {};
-  std::set<std::string> left_out = {};
+  transforms::LowerOptions lowering = {};
   /// Lowered programs run twice, the second time with what the first one has kept of index arrays; `Other`: as if these
   /// had been others then.
   enum class Kept { Nothing, Same, Other } kept = Kept::Nothing;

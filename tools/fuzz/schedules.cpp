@@ -3,6 +3,8 @@
 #include "dsl/ir/program.h"
 #include "dsl/ir/visit.h"
 #include "tools/support/random.h"
+#include "transforms/pipeline.h"
+#include "transforms/schedule/apply_schedule.h"
 
 #include <loopgrad/error.h>
 
@@ -60,14 +62,19 @@ std::string random_step(const ir::Program& program, tools::Random& random) {
 
 }  // namespace
 
-RandomSchedule random_schedule(const Program& program, std::uint64_t seed, int tries) {
+RandomSchedule random_schedule(const Program& program, std::uint64_t seed, int tries,
+                               const transforms::LowerOptions& options) {
   tools::Random random(seed * 2 + 1);
-  RandomSchedule result{Schedule(program)};
-  for (int k = 0; k < tries; ++k) {
-    const Program current = result.schedule.program();
-    if (loops_of(current.ir()).empty()) break;
+  RandomSchedule result;
+  transforms::LowerOptions all = options;
+  all.skip.clear();  // see `formed`
+  ir::Program current = transforms::before_schedule(program.ir(), all);
+  Report ignored;
+  for (int k = 0; k < tries && !loops_of(current).empty(); ++k) {
     try {
-      result.schedule.add(random_step(current.ir(), random));
+      const std::string step = random_step(current, random);
+      current = transforms::apply_step(current, Schedule::parse(step).steps().front(), ignored);
+      result.schedule.add(step);
     } catch (const Error&) {
       ++result.refused;
     }

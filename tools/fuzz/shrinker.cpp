@@ -85,7 +85,7 @@ class Shrinker {
       progress |= expressions();
       progress |= arguments();
       progress |= smaller_sizes();
-      progress |= fewer_left_out();
+      progress |= fewer_choices();
     }
     return best_;
   }
@@ -198,11 +198,16 @@ class Shrinker {
     std::erase_if(best_.contents, [&](const auto& entry) { return !names.contains(entry.first); });
   }
 
-  bool fewer_left_out() {
+  bool fewer_choices() {
     bool progress = false;
     for (const std::string& pass : std::set(best_.left_out)) {
       Case candidate = best_;
       candidate.left_out.erase(pass);
+      if (accept(std::move(candidate))) progress = true;
+    }
+    for (const auto& [size, value] : Sizes(best_.expected)) {
+      Case candidate = best_;
+      candidate.expected.erase(size);
       if (accept(std::move(candidate))) progress = true;
     }
     return progress;

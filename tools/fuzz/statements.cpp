@@ -12,6 +12,7 @@ Writer::Writer(std::uint64_t seed, const Axes& axes)
       rules_(seed * 19 + 3),
       targets_(seed * 29 + 17),
       kinds_(seed * 31 + 5),
+      places_(seed * 37 + 11),
       builder_("random") {
   for (int i = 0; i < 4; ++i) random_.next();  // neighbouring seeds start far apart
   choose_types();
@@ -42,6 +43,7 @@ Case Writer::write() {
       traits_.insert("shape: own_rule");
       scope([&] { own_rule(); });
     }
+    if (axes_.places && places_.below(100) < 25) scope([&] { place_pattern(); });
     if (chance(10)) update();
   }
   Sizes sizes = choose_sizes();

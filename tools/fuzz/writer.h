@@ -276,6 +276,21 @@ class Writer {
   void no_step();
   void local_by_size();
 
+  // ---- places that the program gives out (patterns_places.cpp), rows (patterns_rows.cpp) ----
+  void place_pattern();
+  void keep_at(const ArrayInfo& out, const std::vector<Operand>& row, const Value& place, int kind, const Value& value);
+  void part_of_row(const Value& lo, const Value& hi, const Extent& entries,
+                   const std::function<void(const Value&, const Value&)>& f);
+  void packed();
+  void packed_rows();
+  void rows_one_after_another();
+  void stacked();
+  void parts_of_rows();
+  void chosen_keys();
+  void chosen_rows();
+  void bins_in_steps();
+  void batch_of_steps();
+
   // ---- stores and who reads them (patterns_stores.cpp) ----
   void takers();
   void kept_extrema();
@@ -298,6 +313,7 @@ class Writer {
   tools::Random rules_;    // whether own_rule() does
   tools::Random targets_;  // whether a sum reads its target
   tools::Random kinds_;    // whether something changes integers, or hangs on them
+  tools::Random places_;   // whether place_pattern() adds something
   bool is_changing_ = false;
   ProgramBuilder builder_;
   ScalarType main_type_ = ScalarType::F64;
