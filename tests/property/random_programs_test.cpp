@@ -188,6 +188,18 @@ TEST(Check, FindsWritesOutsideOfArrays) {
 
 // ---- the generator and the shrinker themselves ----
 
+TEST(Generator, SomeProgramsExpectSizesAndShareNames) {
+  int expect = 0, share = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const Case c = generate(seed), plain = generate(seed, {.expected_sizes = false, .common_names = false});
+    expect += !c.expected.empty();
+    share += c.program.str() != plain.program.str();
+    EXPECT_TRUE(plain.expected.empty());
+  }
+  EXPECT_GE(expect, 5);
+  EXPECT_GE(share, 2);
+}
+
 TEST(Generator, GivesTheSameProgramForTheSameSeed) {
   EXPECT_EQ(describe(generate(7)), describe(generate(7)));
   EXPECT_NE(describe(generate(7)), describe(generate(8)));
