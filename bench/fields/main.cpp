@@ -189,14 +189,14 @@ const GradientExecutable& executable(const Case& c, Variant variant, bool f64, T
       fmt::format("{} {} {} {} {}", c.program.name(), name_of(variant), f64, name_of(target), threads);
   auto it = compiled.find(key);
   if (it == compiled.end())
-    it = compiled
-             .emplace(key, compile_gradient(
-                               f64 ? c.promoted : c.program, {.wrt = c.wrt, .of = c.of, .variant = variant},
-                               {.target = target,
-                                .checked = target == Target::Interpreter,
-                                .gpu_mapped = gpu_mapped,
-                                .threads = threads}))
-             .first;
+    it =
+        compiled
+            .emplace(key, compile_gradient(f64 ? c.promoted : c.program, {.wrt = c.wrt, .of = c.of, .variant = variant},
+                                           {.target = target,
+                                            .checked = target == Target::Interpreter,
+                                            .gpu_mapped = gpu_mapped,
+                                            .threads = threads}))
+            .first;
   return it->second;
 }
 
