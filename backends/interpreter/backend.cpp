@@ -43,7 +43,9 @@ class InterpreterBackend final : public Backend {
   const char* name() const override { return "interpreter"; }
   const Memory& memory() const override { return host_memory(); }
   transforms::Machine machine(const CompileOptions& options) const override {
-    return options.gpu_mapped ? transforms::gpu_machine() : transforms::cpu_machine();
+    transforms::Machine machine = options.gpu_mapped ? transforms::gpu_machine() : transforms::cpu_machine();
+    machine.wide_floats = options.f64;
+    return machine;
   }
   bool interprets() const override { return true; }
   std::string source(const std::vector<ir::Program>& lowered, const KernelReasons&) const override {

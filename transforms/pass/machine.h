@@ -45,6 +45,7 @@ struct Machine {
   std::int64_t tile_threads =
       0;                        // of a block that keeps what its dense sums load in memory that it shares; 0: none does
   bool sorts_scatters = false;  // iterations are sorted by targets that data decide, at the speed of memory
+  bool wide_floats = false;     // numbers of 32 bits have the digits of 64, as an interpreter may compute them
   bool counts_kernels = false;  // many small parallel loops in a row cost more than what is in them
 
   bool is_gpu() const { return kind == MachineKind::Gpu; }

@@ -179,7 +179,7 @@ Narrowed narrowed(const poly::Model& model, const poly::Statement& s, ReadElemen
       poly::coalesced(domain.intersect(stored(s).relation.intersect_range(read.of(stored(s))).domain()));
   if (seen.is_empty()) return {true, ir::block({})};
   if (domain.is_subset(seen)) return {};
-  if (stored(s).array->shape.empty() && !is_one_part(seen, domain)) return {};
+  if (stored(s).array->shape.empty() && !is_one_part(seen, domain)) return {false, {}};
   if (isl_set_n_basic_set(seen.get()) > most_pieces) return {false, {}};
   std::vector<ir::Expr> dims;
   for (const ir::Symbol& iterator : s.iterators) dims.push_back(ir::var(iterator));

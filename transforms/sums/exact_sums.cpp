@@ -311,7 +311,9 @@ class Ranges : public Target {
 }  // namespace
 
 bool can_be_exact(const Array& target) { return is_float(target->type); }
-bool can_have_bins(const Array& target) { return value_type(target->type) == ScalarType::F32; }
+bool can_have_bins(const Array& target, const Machine& machine) {
+  return value_type(target->type) == ScalarType::F32 && !machine.wide_floats;
+}
 
 Stmt ExactSums::around(const Stmt& nest, const SourceLocation& where) const {
   Stmt result = ir::block({before, nest, after});
@@ -322,7 +324,7 @@ Stmt ExactSums::around(const Stmt& nest, const SourceLocation& where) const {
 double bytes_of_exact(const Array& target, const ExactForm& form, double terms) {
   constexpr double word = 8;
   if (form.in_bins) return word * (bins_of_floats + 1) * (form.few ? most_parts : parts_of_bin(terms));
-  return can_have_bins(target) ? word + 4 : 3 * word;
+  return value_type(target->type) == ScalarType::F32 ? word + 4 : 3 * word;
 }
 
 ExactSums exact_sums(const Stmt& nest, const Stmt& finding, const std::vector<WholeSums>& targets,

@@ -28,6 +28,7 @@
 
 #include "dsl/poly/model.h"
 #include "transforms/analysis/nest.h"
+#include "transforms/pass/machine.h"
 
 #include <map>
 #include <vector>
@@ -41,7 +42,7 @@ struct ExactForm {
   bool in_bins = true;  // floats: the terms are made once
   bool few = false;     // elements, for bins
 };
-bool can_have_bins(const ir::Array& target);
+bool can_have_bins(const ir::Array& target, const Machine& machine);
 /// What the sums of an element take beside it, in bytes, where it gets at most so many terms.
 double bytes_of_exact(const ir::Array& target, const ExactForm& form, double terms);
 inline constexpr double few_with_bins = 1 << 14;

@@ -258,7 +258,7 @@ PlanCandidate SumCosts::inverse(PlanCandidate result, double nanoseconds, double
 
 ExactForm SumCosts::form_of_exact(const std::vector<Stmt>& sums) {
   const ExactForm twice = {.in_bins = false}, bins = {.few = elements_of(sums[0]) <= few_with_bins};
-  if (!can_have_bins(sums[0].as<ir::Reduce>()->array)) return twice;
+  if (!can_have_bins(sums[0].as<ir::Reduce>()->array, machine_)) return twice;
   return exact(sums, bins).microseconds <= exact(sums, twice).microseconds ? bins : twice;
 }
 

@@ -43,7 +43,7 @@ std::vector<Stmt> sums_into(const Program& program, const std::string& target) {
 
 Stmt with_exact_sums(const Program& program, const ir::Expr& terms, std::optional<ExactForm> form = {}) {
   const std::vector<Stmt> sums = sums_into(program, "t");
-  if (!form) form = ExactForm{.in_bins = can_have_bins(sums[0].as<ir::Reduce>()->array)};
+  if (!form) form = ExactForm{.in_bins = can_have_bins(sums[0].as<ir::Reduce>()->array, gpu_machine())};
   StmtSet finding = DecidingLeaves(program, program.body).of(sums).value();
   finding.merge(set_of(sums));
   const ExactSums exact = exact_sums(program.body, slice(program.body, finding), {{sums, terms, form.value()}});

@@ -601,6 +601,24 @@ TEST(UnreadElements, ComputesScalarsForNearlyAllIterations) {
     )");
 }
 
+// A sum that gets no condition has to find something to add to.
+TEST(UnreadElements, LeavesScalarsAloneThatASumInSeveralPiecesAddsTo) {
+  expect_kept("unread_elements", R"(
+    program p(n, v)
+      input  f32 part[n]
+      inout  f32 y[n]
+    )",
+              R"(
+    for r in 0..n:
+      local f32 d
+      d = 0
+      for b in 0..max(min(65536, v), 1):
+        d += part[b]
+      if r%2 == 0:
+        y[r] += d
+    )");
+}
+
 TEST(UnreadElements, KeepsStoresThatAreAllRead) {
   expect_kept("unread_elements", R"(
     program p(n)

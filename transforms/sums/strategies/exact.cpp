@@ -96,7 +96,7 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
   if (nest.context.options.orders != Orders::Computed && runs_again(nest) && has_lasting_order(nest, group))
     return "only index arrays decide: these are sorted once for all steps";
   if (uses_result(nest, group)) return "the loop also uses its result";
-  if (can_have_bins(group.target)) return std::nullopt;
+  if (can_have_bins(group.target, nest.machine())) return std::nullopt;
   if (ir::uses_stack(nest.now.nest) || has_contraction(nest.now.nest)) return "the loop cannot run twice";
   if (!deciding.of(group.sums)) return "what it adds follows from what the loop changes";
   if (!terms_of(nest.now.program, nest.now.nest, group.sums)) return "the number of terms is known to data alone";
@@ -124,7 +124,8 @@ std::optional<ExactSums> in_place(SumNest& nest, const std::vector<const SumGrou
   for (const SumGroup* group : groups) {
     const Expr terms = terms_of(nest.now.program, nest.now.nest, group->sums);
     ExactForm form = group->exact;
-    if (!form.in_bins && can_have_bins(group->target)) form.in_bins = !terms || !finding_terms(nest, group->sums);
+    if (!form.in_bins && can_have_bins(group->target, nest.machine()))
+      form.in_bins = !terms || !finding_terms(nest, group->sums);
     targets.push_back({group->sums, terms, form});
     if (form.in_bins) continue;
     if (!terms) return std::nullopt;
@@ -176,7 +177,8 @@ bool has_lasting_order(const SumNest& nest, const SumGroup& group) {
 }
 
 bool finds_terms_in_loops(const SumNest& nest, const std::vector<Stmt>& sums) {
-  if (std::all_of(sums.begin(), sums.end(), [](const Stmt& sum) { return can_have_bins(sum.as<ir::Reduce>()->array); }))
+  if (std::all_of(sums.begin(), sums.end(),
+                  [&](const Stmt& sum) { return can_have_bins(sum.as<ir::Reduce>()->array, nest.machine()); }))
     return false;
   const DecidingLeaves deciding(nest.now.program, nest.now.nest, &nest.now.model);
   const auto finding = deciding.of(sums);
