@@ -183,25 +183,23 @@ class Bins : public Target {
   Stmt into_element(const std::vector<Expr>& at) const override {
     const Array total = local("total", {}, ScalarType::F64), unit = local("unit", {}, ScalarType::F64);
     const auto times = [&](int parts) { return f64(std::ldexp(1, digits_of_bin / parts)); };
-    const Expr unit_of_part =
+    const Expr next_unit =
         ir::select(at_least(parts_, 4), times(4), ir::select(at_least(parts_, 2), times(2), times(1)));
-    const Array first_unit = local("first_unit", {}, ScalarType::F64);
     const Stmt sum = forward("part", parts_, [&](const Expr& part) {
-      const Stmt bins = forward("bin", number(bins_of_floats), [&](const Expr& bin) {
-        const Expr whole = get(bins_, {place_in(bin, part, at)});
-        return ir::block(
-            {set(total, {}, get(total, {}) + as_f64(whole) * get(unit, {})), set(unit, {}, get(unit, {}) * times(1))});
-      });
+      Expr all;  // in one expression: these are loaded at once
+      for (int bin = 0; bin < bins_of_floats; ++bin) {
+        const Expr one = as_f64(get(bins_, {place_in(number(bin), part, at)})) *
+                         f64(std::ldexp(1, least_exponent + bin * digits_of_bin));
+        all = all ? all + one : one;
+      }
       return ir::block(
-          {set(unit, {}, get(first_unit, {})), bins, set(first_unit, {}, get(first_unit, {}) * unit_of_part)});
+          {set(total, {}, get(total, {}) + all * get(unit, {})), set(unit, {}, get(unit, {}) * next_unit)});
     });
     const Expr counts = get(bins_, {place_in(number(bins_of_floats), number(0), at)});
     const Expr value =
         ir::select(ir::binary(BinaryOp::Eq, counts, number(0)), ir::cast(type_, get(total, {})), infinite(counts));
-    Stmt all = ir::block({set(total, {}, f64(0)), set(first_unit, {}, f64(std::ldexp(1, least_exponent))), sum,
-                          add_to_target(at, value)});
-    for (const Array& array : {total, unit, first_unit}) all = ir::allocate(array, all, where_);
-    return all;
+    const Stmt all = ir::block({set(total, {}, f64(0)), set(unit, {}, f64(1)), sum, add_to_target(at, value)});
+    return ir::allocate(total, ir::allocate(unit, all, where_), where_);
   }
 
  private:

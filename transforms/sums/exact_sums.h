@@ -45,7 +45,8 @@ struct ExactForm {
 bool can_have_bins(const ir::Array& target, const Machine& machine);
 /// What the sums of an element take beside it, in bytes, where it gets at most so many terms.
 double bytes_of_exact(const ir::Array& target, const ExactForm& form, double terms);
-inline constexpr double few_with_bins = 1 << 14;
+/// That many elements are few where each gets so many terms, for which threads wait.
+inline constexpr double few_with_bins = 1 << 14, many_of_few = 32;
 
 /// More terms than so many are all the same.
 inline constexpr std::int64_t many_terms = (std::int64_t{1} << 31) + 1;

@@ -257,7 +257,14 @@ PlanCandidate SumCosts::inverse(PlanCandidate result, double nanoseconds, double
 }
 
 ExactForm SumCosts::form_of_exact(const std::vector<Stmt>& sums) {
-  const ExactForm twice = {.in_bins = false}, bins = {.few = elements_of(sums[0]) <= few_with_bins};
+  const double elements = elements_of(sums[0]);
+  double terms = 0;
+  for (const Stmt& sum : sums) {
+    const std::vector<Loop> written = loops_around(sum);
+    terms += work_of(sum, written, written, true).instances;
+  }
+  const bool is_few = elements <= few_with_bins && terms >= many_of_few * elements;
+  const ExactForm twice = {.in_bins = false}, bins = {.few = is_few};
   if (!can_have_bins(sums[0].as<ir::Reduce>()->array, machine_)) return twice;
   return exact(sums, bins).microseconds <= exact(sums, twice).microseconds ? bins : twice;
 }
@@ -298,7 +305,7 @@ PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums, const ExactForm& fo
   result.bytes += extra;
   result.microseconds = microseconds(nanoseconds, result.parallel, machine_) +
                         microseconds(waits_in_order * in_order, result.parallel, machine_) +
-                        microseconds(extra * machine_.ns_per_byte, elements, machine_) +
+                        microseconds(extra * machine_.ns_per_byte, extra / bytes_of_words, machine_) +
                         kernels_of_exact * machine_.start_us;
   return result;
 }
