@@ -33,7 +33,12 @@ TEST(GeneralScatters, OfAWalkAreCountedWhereTheyStand) {
       at = (at * 5 + 1) % cast<int>(cells);
     }
   }
-  const LoweredProgram result = mapped_to_small_gpu(p.build(), SumMode::Restructured, gpu_machine());
+  const Program program = p.build();
+  const LoweredProgram mapped = mapped_to_small_gpu(program, SumMode::Restructured, gpu_machine());
+  EXPECT_EQ(count_of(mapped.text, "local i64 bins_t["), 1) << mapped.text;
+  Machine machine = gpu_machine();
+  machine.wide_floats = true;
+  const LoweredProgram result = mapped_to_small_gpu(program, SumMode::Restructured, machine);
   EXPECT_EQ(count_of(result.text, "local i64 whole_t["), 1) << result.text;
   expect_same_results(result, {{"n", 37}, {"cells", 11}});
   expect_same_results(result, {{"n", 1}, {"cells", 1}});

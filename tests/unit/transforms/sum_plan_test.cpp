@@ -137,9 +137,11 @@ TEST(SumPlan, WholeNumbersAreForFewNumbersOfOneKey) {
   EXPECT_EQ(rows.plan, "segments") << rows.reason;
   const LoweredProgram cpu = planned_for(cpu_machine(), deposit(), sizes);
   for (const SumCandidate& c : decision(cpu, "t").candidates) EXPECT_NE(c.plan, "exact");
-  const SumDecision few =
-      decision(planned_for(gpu_machine(), deposit(), {{"n", 1 << 24}, {"m", 500}, {"rows", 2}}), "t");
-  EXPECT_EQ(few.plan, "segments") << "many terms would wait for one element: " << few.reason;
+  const auto into = [](std::int64_t elements) {
+    return decision(planned_for(gpu_machine(), deposit(), {{"n", 1 << 24}, {"m", elements}, {"rows", 2}}), "t");
+  };
+  EXPECT_EQ(into(500).plan, "exact") << into(500).reason;
+  EXPECT_EQ(into(30).plan, "partials") << "many terms would wait for one element: " << into(30).reason;
 }
 
 /// Terms by an index array, in so many steps.
