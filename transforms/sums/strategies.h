@@ -46,6 +46,9 @@ bool runs_again(const SumNest& nest);
 /// Whether only integers that the program does not change decide about the elements: their order is kept for as long as
 /// the caller says that they stay (keep_orders.h), and in all steps of a loop around.
 bool has_lasting_order(const SumNest& nest, const SumGroup& group);
+/// How many terms an element can get from these sums of the nest, unless it is `many_terms` or more (exact_sums.h): the
+/// host knows it. Null where only data tell.
+ir::Expr most_terms_of(const ir::Program& program, const ir::Stmt& nest, const std::vector<ir::Stmt>& sums);
 /// Whether what the sums add is found in loops that the sums are not in: in whole numbers these run twice.
 bool finds_terms_in_loops(const SumNest& nest, const std::vector<ir::Stmt>& sums);
 /// Whether all sums of the nest are into one vector, and each of these has a key of its own for each term. Then there

@@ -6,6 +6,7 @@
 #include "transforms/sums/exact_sums.h"
 #include "transforms/sums/invert_scatters.h"
 #include "transforms/sums/scatters.h"
+#include "transforms/sums/strategies.h"
 #include "transforms/sums/tree_sums.h"
 
 #include <algorithm>
@@ -282,7 +283,7 @@ PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums, const ExactForm& fo
       (in_two ? work_of_two : 1) * std::max((bins ? machine_.ns_per_atomic : machine_.ns_per_whole_sum) *
                                                 in_memory(in_use, whole_beyond_shared_cache),
                                             contended);
-  double nanoseconds = 0, terms = 0;
+  double nanoseconds = 0;
   for (const Stmt& sum : sums) {
     const std::vector<Loop> written = loops_around(sum);
     const Work work = work_of(sum, written, written, true);
@@ -293,7 +294,6 @@ PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums, const ExactForm& fo
     result.bytes += times * work.bytes;
     nanoseconds += times * work.nanoseconds + work.instances * per_sum;
     if (bins) nanoseconds += work.instances * operations_of_bins * machine_.ns_per_operation;
-    terms += work.instances;
   }
   // What finds them, loops that the sums are not in among it, each iteration of the nest does in order.
   double in_order = 0;
@@ -301,7 +301,9 @@ PlanCandidate SumCosts::exact(const std::vector<Stmt>& sums, const ExactForm& fo
     const auto finding = DecidingLeaves(program_, nest_).of(sums);
     in_order = nanoseconds_of(finding ? *finding : set_of(leaves_));
   }
-  const double extra = 2 * elements * bytes_of_exact(target, form, terms);
+  const ir::Expr terms = most_terms_of(program_, nest_, sums);
+  const double most = terms ? value_of(terms) : static_cast<double>(many_terms);
+  const double extra = 2 * elements * bytes_of_exact(target, form, most);
   result.bytes += extra;
   result.microseconds = microseconds(nanoseconds, result.parallel, machine_) +
                         microseconds(waits_in_order * in_order, result.parallel, machine_) +

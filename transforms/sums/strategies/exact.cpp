@@ -54,8 +54,9 @@ Expr terms_of(const ir::Program& program, const Stmt& nest) {
   return is_known ? result : Expr();
 }
 
-/// Of all sums of the group; null where some are not known.
-Expr terms_of(const ir::Program& program, const Stmt& nest, const std::vector<Stmt>& sums) {
+}  // namespace
+
+Expr most_terms_of(const ir::Program& program, const Stmt& nest, const std::vector<Stmt>& sums) {
   Expr all = ir::int_const(0);
   for (const Stmt& sum : sums) {
     const Expr own = terms_of(program, slice(nest, {sum.get()}));
@@ -64,6 +65,8 @@ Expr terms_of(const ir::Program& program, const Stmt& nest, const std::vector<St
   }
   return all;
 }
+
+namespace {
 
 /// The nest reads the target, or changes it in another way than by adding to it.
 bool uses_result(const SumNest& nest, const SumGroup& group) {
@@ -99,14 +102,14 @@ std::optional<std::string> obstacle(SumNest& nest, const SumGroup& group, std::v
   if (can_have_bins(group.target, nest.machine())) return std::nullopt;
   if (ir::uses_stack(nest.now.nest) || has_contraction(nest.now.nest)) return "the loop cannot run twice";
   if (!deciding.of(group.sums)) return "what it adds follows from what the loop changes";
-  if (!terms_of(nest.now.program, nest.now.nest, group.sums)) return "the number of terms is known to data alone";
+  if (!most_terms_of(nest.now.program, nest.now.nest, group.sums)) return "the number of terms is known to data alone";
   return std::nullopt;
 }
 
-std::string reason(const SumGroup&, const std::string& why) {
-  return "the elements it adds to are known only at run time: in whole numbers, by atomic operations whose order does "
-         "not matter, " +
-         why;
+std::string reason(const SumGroup& group, const std::string& why) {
+  const char* how = group.exact.in_bins ? " for each of 16 sizes of terms" : ", once the largest term of each is known";
+  return std::string("the elements it adds to are known only at run time: in whole numbers") + how +
+         ", by atomic operations whose order does not matter, " + why;
 }
 
 PlanCandidate cost(SumCosts& costs, const SumGroup& group) { return costs.exact(group.sums); }
@@ -122,7 +125,7 @@ std::optional<ExactSums> in_place(SumNest& nest, const std::vector<const SumGrou
   std::vector<WholeSums> targets;
   std::vector<Stmt> twice;
   for (const SumGroup* group : groups) {
-    const Expr terms = terms_of(nest.now.program, nest.now.nest, group->sums);
+    const Expr terms = most_terms_of(nest.now.program, nest.now.nest, group->sums);
     ExactForm form = group->exact;
     if (!form.in_bins && can_have_bins(group->target, nest.machine()))
       form.in_bins = !terms || !finding_terms(nest, group->sums);
