@@ -8,6 +8,7 @@
 #include "transforms/loops/loop_builder.h"
 #include "transforms/sums/partial_results.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -211,9 +212,12 @@ class Bins : public Target {
               const Expr& condition) const {
     const Expr first_beyond = real(std::ldexp(1, least_exponent + digits_of_floats + by), type_);
     const Expr is_further = ir::both(condition, ir::binary(BinaryOp::Ge, size_of(get(rest, {})), first_beyond));
+    Expr smaller = get(rest, {});
+    constexpr int at_once = 64;  // a factor with no more digits is a normal number
+    for (int left = by; left > 0; left -= at_once)
+      smaller = smaller * real(std::ldexp(1, -std::min(left, at_once)), type_);
     all.push_back(set(bin, {}, ir::select(is_further, get(bin, {}) + step, get(bin, {}))));
-    all.push_back(
-        set(rest, {}, ir::select(is_further, get(rest, {}) * real(std::ldexp(1, -by), type_), get(rest, {}))));
+    all.push_back(set(rest, {}, ir::select(is_further, smaller, get(rest, {}))));
   }
 
   /// All elements of a bin are neighbours, as they are in the target, or all bins of an element.
