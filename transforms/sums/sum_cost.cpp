@@ -264,7 +264,7 @@ ExactForm SumCosts::form_of_exact(const std::vector<Stmt>& sums) {
     const std::vector<Loop> written = loops_around(sum);
     terms += work_of(sum, written, written, true).instances;
   }
-  const bool is_few = elements <= few_with_bins && terms >= many_of_few * elements;
+  const bool is_few = !assumed_sizes() && elements <= few_with_bins && terms >= many_of_few * elements;
   const ExactForm twice = {.in_bins = false}, bins = {.few = is_few};
   if (!can_have_bins(sums[0].as<ir::Reduce>()->array, machine_)) return twice;
   return exact(sums, bins).microseconds <= exact(sums, twice).microseconds ? bins : twice;

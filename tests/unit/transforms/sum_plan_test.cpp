@@ -144,6 +144,19 @@ TEST(SumPlan, WholeNumbersAreForFewNumbersOfOneKey) {
   EXPECT_EQ(into(30).plan, "partials") << "many terms would wait for one element: " << into(30).reason;
 }
 
+// All bins of an element side by side are for few elements, which somebody has to have said.
+TEST(SumPlan, WholeNumbersOfFewElementsHaveTheirBinsSideBySide) {
+  const auto bins_for = [](const Sizes& sizes) {
+    const std::string text = planned_for(gpu_machine(), deposit(), sizes).text;
+    const std::size_t at = text.find("local i64 bins_t[");
+    return at == std::string::npos ? "none" : text.substr(at, text.find('(', at) - at);
+  };
+  EXPECT_EQ(bins_for({{"n", 1 << 24}, {"m", 500}, {"rows", 2}}).substr(0, 20), "local i64 bins_t[68*");
+  for (const Sizes& sizes :
+       {Sizes{{"n", 1 << 18}, {"m", 1 << 16}, {"rows", 64}}, Sizes{{"n", 1 << 24}, {"rows", 2}}, Sizes{}})
+    EXPECT_EQ(bins_for(sizes).find("68*"), std::string::npos) << bins_for(sizes);
+}
+
 /// Terms by an index array, in so many steps.
 Program by_index(bool in_steps) {
   ProgramBuilder p("by_index");
