@@ -51,17 +51,56 @@ void settle(SumPlan& plan, DataOrder order, bool in_parallel, const OrderTexts& 
 
 }  // namespace
 
-void settle_segments(const ir::Program& program, const MadeOrders& orders, const OrderTexts& how,
-                     PassContext& context) {
+namespace {
+
+/// A marked sum, and whether iterations of a loop around it are done at once.
+struct Marked {
+  const ir::Reduce* sum;
+  bool in_parallel;
+};
+
+std::vector<Marked> marked_sums(const ir::Program& program) {
+  std::vector<Marked> result;
   const auto visit = [&](const auto& self, const ir::Stmt& s, bool in_parallel) -> void {
     const auto* sum = s.as<ir::Reduce>();
-    if (sum && sum->by_segments)
-      replan(context, *sum, [&](SumPlan& plan) { settle(plan, orders.of(*sum), in_parallel, how); });
+    if (sum && sum->by_segments) result.push_back({sum, in_parallel});
     in_parallel |= is_parallel_loop(s);
     ir::for_each_child(
         s, ir::overloaded{[](const ir::Expr&) {}, [&](const ir::Stmt& child) { self(self, child, in_parallel); }});
   };
   if (program.body) visit(visit, program.body, false);
+  return result;
+}
+
+/// Sums that are planned to go by their elements, and are nowhere: another one into their array has them by now
+/// (join_scatters.h). With the lines that plans know them by.
+std::vector<std::pair<ir::Stmt, Marked>> joined_sums(const std::vector<Marked>& marked, const PassContext& context) {
+  std::vector<std::pair<ir::Stmt, Marked>> result;
+  for (const SumPlan& plan : context.plans) {
+    if (plan.strategy != Strategy::Segments) continue;
+    for (const PlannedSum& planned : plan.sums) {
+      const auto has_array = [&](const Marked& m) { return m.sum->array->id == planned.array; };
+      const auto is_it = [&](const Marked& m) { return has_array(m) && m.sum->location.str() == planned.where.str(); };
+      const auto other = std::find_if(marked.begin(), marked.end(), has_array);
+      if (other == marked.end() || std::any_of(marked.begin(), marked.end(), is_it)) continue;
+      const ir::Reduce& sum = *other->sum;
+      result.push_back({ir::reduce(sum.array, sum.indices, sum.op, sum.value, planned.where), *other});
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+void settle_segments(const ir::Program& program, const MadeOrders& orders, const OrderTexts& how,
+                     PassContext& context) {
+  const std::vector<Marked> marked = marked_sums(program);
+  const auto settle_as = [&](const ir::Reduce& planned, const Marked& done) {
+    replan(context, planned, [&](SumPlan& plan) { settle(plan, orders.of(*done.sum), done.in_parallel, how); });
+  };
+  const auto joined = joined_sums(marked, context);
+  for (const Marked& one : marked) settle_as(*one.sum, one);
+  for (const auto& [planned, done] : joined) settle_as(*planned.as<ir::Reduce>(), done);
 }
 
 namespace {
