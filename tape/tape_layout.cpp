@@ -16,14 +16,9 @@ using poly::ask;
 
 namespace {
 
-/// Every element that `s` touches in memory moves with `lane` in its last index only, or not at all, and that index
-/// does not move with `inner`.
-bool moves_contiguously(const Stmt& s, const ir::Symbol& lane, const ir::Symbol& inner) {
-  bool result = true;
-  auto look = [&](const std::vector<Expr>& indices) {
-    for (std::size_t k = 0; k + 1 < indices.size(); ++k) result &= !mentions(indices[k], lane);
-    if (!indices.empty()) result &= !mentions(indices.back(), inner);
-  };
+/// look(the indices of an element) for each that `s` touches.
+template <class Look>
+void for_each_touched(const Stmt& s, const Look& look) {
   ir::walk(
       s,
       [&](const Stmt& child) {
@@ -32,23 +27,25 @@ bool moves_contiguously(const Stmt& s, const ir::Symbol& lane, const ir::Symbol&
       [&](const Expr& e) {
         if (const auto* load = e.as<ir::Load>()) look(load->indices);
       });
+}
+
+/// Every element that `s` touches in memory moves with `lane` in its last index only, or not at all, and that index
+/// does not move with `inner`.
+bool moves_contiguously(const Stmt& s, const ir::Symbol& lane, const ir::Symbol& inner) {
+  bool result = true;
+  for_each_touched(s, [&](const std::vector<Expr>& indices) {
+    for (std::size_t k = 0; k + 1 < indices.size(); ++k) result &= !mentions(indices[k], lane);
+    if (!indices.empty()) result &= !mentions(indices.back(), inner);
+  });
   return result;
 }
 
 /// Whether data choose an element that `s` touches: then a CPU takes its iterations one by one.
 bool is_chosen_by_data(const Stmt& s) {
   bool result = false;
-  const auto look = [&](const std::vector<Expr>& indices) {
+  for_each_touched(s, [&](const std::vector<Expr>& indices) {
     result |= std::any_of(indices.begin(), indices.end(), ir::has_load);
-  };
-  ir::walk(
-      s,
-      [&](const Stmt& child) {
-        if (stored_array(child)) look(stored_indices(child));
-      },
-      [&](const Expr& e) {
-        if (const auto* load = e.as<ir::Load>()) look(load->indices);
-      });
+  });
   return result;
 }
 

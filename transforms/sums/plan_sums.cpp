@@ -332,8 +332,8 @@ class Planner {
     if (!others.empty()) sorted -= estimates.segments(others, kept).microseconds;
     std::map<ir::Array, ExactForm> forms;
     for (const auto& [target, sums] : by_target) {
-      exact += estimates.exact(sums).microseconds;
       forms[target] = estimates.form_of_exact(sums);
+      exact += estimates.exact(sums, forms[target]).microseconds;
     }
     std::vector<Stmt> counted;
     bool lasts = false;
@@ -379,11 +379,12 @@ class Planner {
       now += group.plan.candidate(group.plan.strategy)->microseconds;
     }
     SumCosts estimates = costs();
-    const double exact = estimates.exact(sums).microseconds;
+    const ExactForm form = estimates.form_of_exact(sums);
+    const double exact = estimates.exact(sums, form).microseconds;
     if (exact * margin_of_copies > now) return false;
     for (const std::size_t k : own) {
       take(groups_[k], Strategy::Exact, fmt::format("estimated {:.3g} us against {:.3g} us of copies", exact, now), {});
-      groups_[k].exact = estimates.form_of_exact(sums);
+      groups_[k].exact = form;
     }
     return true;
   }

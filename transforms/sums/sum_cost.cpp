@@ -258,6 +258,8 @@ PlanCandidate SumCosts::inverse(PlanCandidate result, double nanoseconds, double
 }
 
 ExactForm SumCosts::form_of_exact(const std::vector<Stmt>& sums) {
+  const ExactForm twice = {.in_bins = false};
+  if (!can_have_bins(sums[0].as<ir::Reduce>()->array, machine_)) return twice;
   const double elements = elements_of(sums[0]);
   double terms = 0;
   for (const Stmt& sum : sums) {
@@ -265,8 +267,7 @@ ExactForm SumCosts::form_of_exact(const std::vector<Stmt>& sums) {
     terms += work_of(sum, written, written, true).instances;
   }
   const bool is_few = !assumed_sizes() && elements <= few_with_bins && terms >= many_of_few * elements;
-  const ExactForm twice = {.in_bins = false}, bins = {.few = is_few};
-  if (!can_have_bins(sums[0].as<ir::Reduce>()->array, machine_)) return twice;
+  const ExactForm bins = {.few = is_few};
   return exact(sums, bins).microseconds <= exact(sums, twice).microseconds ? bins : twice;
 }
 

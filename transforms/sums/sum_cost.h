@@ -31,6 +31,7 @@ class SumCosts : SumWork {
   PlanCandidate segments(const std::vector<ir::Stmt>& sums, const std::vector<ir::Array>& kept);
   /// In whole numbers (exact_sums.h), in the form that takes less time.
   PlanCandidate exact(const std::vector<ir::Stmt>& sums) { return exact(sums, form_of_exact(sums)); }
+  PlanCandidate exact(const std::vector<ir::Stmt>& sums, const ExactForm& form);
   ExactForm form_of_exact(const std::vector<ir::Stmt>& sums);
   /// Each sum in a nest of its own, in which no two iterations of the outermost loop add to one element.
   PlanCandidate apart(const std::vector<ir::Stmt>& sums, const std::vector<ir::Array>& kept);
@@ -42,7 +43,6 @@ class SumCosts : SumWork {
   PlanCandidate as_written(const std::vector<ir::Stmt>& sums);
 
  private:
-  PlanCandidate exact(const std::vector<ir::Stmt>& sums, const ExactForm& form);
   struct InverseSizes {
     double keys, targets, rows;  // rows: of the widest sum
   };
